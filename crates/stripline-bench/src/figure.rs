@@ -36,7 +36,7 @@ pub struct Figure {
     /// The upper end of the interval.
     pub high: Option<f64>,
     /// The probability that the interval contains the true median over runs: 0.75 for three runs,
-    /// 0.97 for six. The interval of the null comparison has the same coverage.
+    /// 0.95 from six on. The interval of the null comparison has the same coverage.
     pub coverage: Option<f64>,
     /// The median over rounds in which the processors were near each other; `None` if there were
     /// too few.

@@ -76,8 +76,8 @@ pub struct CaseReport {
     pub over_ideal_low: Option<f64>,
     /// The upper end of the interval.
     pub over_ideal_high: Option<f64>,
-    /// The probability that the interval contains the true median: 0.75 for three runs, 0.97 for
-    /// six.
+    /// The probability that the interval contains the true median: 0.75 for three runs, 0.95
+    /// from six on.
     pub over_ideal_coverage: Option<f64>,
     /// How much longer than requested a component worked on a packet, in milliseconds: the median
     /// over the runs of the mean over packets and components. For work that waits, this is the

@@ -63,7 +63,7 @@ const SECONDS: (f64, f64) = (0.1, 3.0);
 /// The time that a run needs in addition to measuring, as a first estimate: processes start and
 /// find each other.
 const OVERHEAD_S: f64 = 0.2;
-/// The number of runs of each group. The interval of their median covers 97 %, or 75 % in a quick
+/// The number of runs of each group. The interval of their median covers 95 %, or 75 % in a quick
 /// run.
 const RUNS: u32 = 6;
 const QUICK_RUNS: u32 = 3;
