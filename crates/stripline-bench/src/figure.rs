@@ -43,6 +43,8 @@ pub struct Figure {
     pub near: Option<f64>,
     /// The median over rounds in which the processors were far apart; `None` if there were too few.
     pub far: Option<f64>,
+    /// The value of each run, in the order of the runs.
+    pub per_run: Vec<f64>,
     /// The reference compared with itself, in blocks of the same runs.
     pub null: Option<Null>,
     /// The times of a packet or a round trip, in nanoseconds, for the compared subject and the
@@ -258,6 +260,7 @@ impl Figure {
             low: found.map(|found| found.low),
             high: found.map(|found| found.high),
             coverage: found.map(|found| found.coverage),
+            per_run: samples.values.clone(),
             null,
             times_ns: median(&samples.over_ns).zip(median(&samples.under_ns)).map(Into::into),
             decision: found.zip(null).map(decide),

@@ -13,7 +13,7 @@ use super::stage::PlaceResult;
 use super::verdict::{self, Verdict};
 use crate::process::NoResult;
 use crate::statistics::{median, median_interval, percentile, pool};
-use crate::{Disturbance, Machine};
+use crate::{Disturbance, Machine, RESULT_FORMAT};
 
 /// The results of a whole experiment. `docs/experiment-file.md` describes the JSON form.
 ///
@@ -26,6 +26,8 @@ use crate::{Disturbance, Machine};
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct ExperimentReport {
+    /// The version of the JSON form.
+    pub format: u32,
     /// The name of the experiment.
     pub name: String,
     /// The description of the experiment.
@@ -350,6 +352,7 @@ pub(super) fn report(
     });
     let cases: Vec<CaseReport> = cases.collect();
     ExperimentReport {
+        format: RESULT_FORMAT,
         name: experiment.name.clone(),
         title: experiment.title.clone(),
         source: experiment.source.clone(),
