@@ -442,6 +442,13 @@ impl Measured for BenchComparison {
         if self.figures.is_empty() {
             notes.push("note: no figure is in both results".into());
         }
+        let is_undecided = |own: &&FigureChange| {
+            matches!(own.change, Change::Disturbed | Change::TooFewRuns | Change::OtherCase)
+        };
+        let undecided = self.figures.iter().filter(is_undecided).count();
+        if undecided > 0 {
+            notes.push(format!("note: {undecided} of {} figures are not decided", self.figures.len()));
+        }
         notes
     }
 
