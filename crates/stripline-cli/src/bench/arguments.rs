@@ -58,10 +58,10 @@ pub(crate) struct BindingsArguments {
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    stripline bench ladder --output old.json                     before a change, and new.json after it\n  \
-    stripline bench compare old.json new.json                    which differences are real?\n  \
-    stripline bench compare old.json new.json --limit 10         exit code 1 if a figure is slower by more than 10 %\n  \
-    stripline bench compare old.json new.json --json             for a script\n\n\
+    stripline bench ladder --output old.json                    before a change\n  \
+    stripline bench compare old.json new.json                   which differences are real?\n  \
+    stripline bench compare old.json new.json --limit 10        exit code 1 beyond 10 %\n  \
+    stripline bench compare old.json new.json --json            for a script\n\n\
     The results are two of the ladder, or two of one experiment. A difference is real if the interval of the ratio \
     (Mann-Whitney, 95 %) does not contain 1, and the ratio is further from 1 than the null comparisons are wide. Else \
     the table has the smallest difference that these runs could show. Fewer than 4 runs in each result, or disturbed \
