@@ -36,15 +36,20 @@ pub struct Figure {
     /// The upper end of the interval.
     pub high: Option<f64>,
     /// The probability that the interval contains the true median over runs: 0.75 for three runs,
-    /// 0.97 for six. The interval of the null comparison has the same coverage.
+    /// 0.95 from six on. The interval of the null comparison has the same coverage.
     pub coverage: Option<f64>,
     /// The median over rounds in which the processors were near each other; `None` if there were
     /// too few.
     pub near: Option<f64>,
     /// The median over rounds in which the processors were far apart; `None` if there were too few.
     pub far: Option<f64>,
+    /// The value of each run, in the order of the runs.
+    pub per_run: Vec<f64>,
     /// The reference compared with itself, in blocks of the same runs.
     pub null: Option<Null>,
+    /// The smallest difference that these runs could show: in the unit of the value, or for a ratio
+    /// as a share, such as 0.02.
+    pub smallest: Option<f64>,
     /// The times of a packet or a round trip, in nanoseconds, for the compared subject and the
     /// reference. For orientation only.
     pub times_ns: Option<[f64; 2]>,
@@ -188,17 +193,32 @@ impl Aim {
         Some(if self.is_at_most { value.max(other) } else { value.min(other) })
     }
 
+    /// Returns a value on the scale of distances. Ratios are compared as ratios: 0.5 is as far from
+    /// 1 as 2 is. On this scale, a null comparison without noise is at 0.
+    fn scaled(self, value: f64) -> f64 {
+        if self.by == By::Difference { value } else { value.ln() }
+    }
+
+    fn null_width(self, null: Null) -> f64 {
+        // A null comparison on one side of 0 counts as if it reached 0.
+        self.scaled(null.high).max(0.0) - self.scaled(null.low).min(0.0)
+    }
+
+    /// Returns the smallest difference that the runs could show.
+    fn smallest(self, found: MedianInterval, null: Null) -> f64 {
+        let [value, low, high] = [found.value, found.low, found.high].map(|value| self.scaled(value));
+        let width = self.null_width(null).max(value - low).max(high - value);
+        if self.by == By::Difference { width } else { width.exp_m1() }
+    }
+
     /// Returns whether the aim is met. A figure decides nothing in three cases: if it is nearer to
     /// the aim than its null comparison is wide, if the aim is inside its interval, or if there are
     /// too few runs. A value that cannot be is not judged.
     fn decide(self, found: MedianInterval, null: Null, runs: usize) -> Decision {
-        // Ratios are compared as ratios: 0.5 is as far from 1 as 2 is. On this scale, a null
-        // comparison without noise is at 0.
-        let scaled = |value: f64| if self.by == By::Difference { value } else { value.ln() };
+        let scaled = |value| self.scaled(value);
         let [value, low, high, limit] = [found.value, found.low, found.high, self.limit].map(scaled);
         let is_met = if self.is_at_most { value <= limit } else { value >= limit };
-        // A null comparison on one side of 0 counts as if it reached 0.
-        let null_width = scaled(null.high).max(0.0) - scaled(null.low).min(0.0);
+        let null_width = self.null_width(null);
         let holds_aim = low < limit && limit < high;
         match is_met {
             _ if runs < RUNS_MIN => Decision::NotDecided,
@@ -258,7 +278,9 @@ impl Figure {
             low: found.map(|found| found.low),
             high: found.map(|found| found.high),
             coverage: found.map(|found| found.coverage),
+            per_run: samples.values.clone(),
             null,
+            smallest: found.zip(null).map(|(found, null)| aim.smallest(found, null)),
             times_ns: median(&samples.over_ns).zip(median(&samples.under_ns)).map(Into::into),
             decision: found.zip(null).map(decide),
             disturbance: Disturbance::of(samples.runs.iter().copied(), cpus),
@@ -323,6 +345,10 @@ pub(crate) fn grid(titles: &[&'static str], droppable: &'static [&'static str], 
             "VALUE" => figure.show(figure.value),
             "INTERVAL" => range(figure.low, figure.high),
             "NULL" => range(Some(null.low), Some(null.high)),
+            "SMALLEST" => match figure.smallest {
+                Some(share) if figure.unit == "ratio" => format!("{:.1} %", 100.0 * share),
+                smallest => figure.show(smallest),
+            },
             "NEAR" => figure.show(figure.near),
             "FAR" => figure.show(figure.far),
             "TIMES" => times.clone().unwrap_or_default(),
@@ -352,6 +378,7 @@ mod tests {
         let runs = |over: f64| [(over, 50.0, 50.5), (over + 0.5, 50.0, 49.5), (over - 0.5, 50.0, 50.0)];
         let met = figure(Aim::more_at_most(7.0), &runs(54.0));
         assert_eq!((met.value, met.unit.as_str(), met.decision), (Some(4.0), "ns", Some(Decision::Met)));
+        assert_eq!(met.smallest, Some(1.0));
         assert_eq!((met.null.map(|null| null.value), met.times_ns), (Some(0.0), Some([54.0, 50.0])));
         assert_eq!(figure(Aim::more_at_most(7.0), &runs(60.0)).decision, Some(Decision::Missed));
         assert_eq!(figure(Aim::more_at_most(7.0), &runs(57.2)).decision, Some(Decision::NotDecided));

@@ -4,6 +4,7 @@
 //! A [ladder] is one interleaved run that starts at the limits of the machine. An [experiment] runs
 //! pipelines of components from a file, and compares each with an ideal. [`instructions`] counts
 //! the instructions per packet. A [calibration] has the costs of a packet over each transport.
+//! [`compare`] finds the differences of two results.
 //! [`bindings`] compares the bindings to other languages with Rust and with other libraries.
 //! Everything is measured in new processes. The measuring program starts them from its own
 //! executable, so its `main` must begin with [`child_if_launched`].
@@ -29,6 +30,7 @@
 
 pub mod bindings;
 pub mod calibration;
+pub mod compare;
 pub mod experiment;
 mod figure;
 pub mod instructions;
@@ -49,6 +51,9 @@ pub use rounds::Progress;
 pub use usage::Disturbance;
 
 use std::process::ExitCode;
+
+/// The version of the JSON form of a ladder's and an experiment's results.
+pub(crate) const RESULT_FORMAT: u32 = 1;
 
 /// An error message.
 pub(crate) type Problem = String;

@@ -80,7 +80,7 @@ impl Usage {
 /// assert!(Disturbance { steal_share, ..Disturbance::default() }.is_disturbed());
 /// assert!(!Disturbance::default().is_disturbed());
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Disturbance {
     /// The share of all processors that other programs used, 0 to 1, with the time that the host
     /// took; `None` if unknown.

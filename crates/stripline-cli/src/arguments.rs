@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use stripline_waveform::control::Setting;
 
-use crate::bench::arguments::BindingsArguments;
+use crate::bench::arguments::{BindingsArguments, CompareArguments};
 use crate::calibrate::arguments::CalibrateArguments;
 use crate::check::arguments::CheckArguments;
 use crate::data::arguments::{EchoArguments, HzArguments, RecordArguments, ReplayArguments};
@@ -287,7 +287,8 @@ pub(crate) enum OutputForm {
     stripline bench mine.toml --runs 10 --json                            your own file, for a script\n  \
     stripline bench mine.toml --require-targets                           exit code 3 unless all targets are met\n  \
     stripline bench ladder --quick                                        links from the machine's limits up\n  \
-    stripline bench instructions                                          the cost of a packet on any machine\n\n\
+    stripline bench instructions                                          the cost of a packet on any machine\n  \
+    stripline bench compare old.json new.json                             is anything slower?\n\n\
     An experiment is a matrix of pipelines: a producer and components that work on each packet. Each case is run \
     several times by new processes, in turn with all others, and compared with its ideal and with published figures. \
     A case that the library refuses is listed with the reason. docs/experiment-file.md describes the file and the \
@@ -345,6 +346,9 @@ pub(crate) enum BenchCommand {
 
     /// Measure the cost of a packet in C, C++, Python and GNU Radio
     Bindings(BindingsArguments),
+
+    /// Compare two results: which differences are real?
+    Compare(CompareArguments),
 }
 
 #[derive(Args, Debug)]

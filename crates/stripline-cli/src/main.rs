@@ -76,6 +76,9 @@ fn main() -> ExitCode {
         Command::Bench(BenchArguments { command: Some(BenchCommand::Bindings(arguments)), .. }) => {
             Ok(bench::bindings(&arguments))
         }
+        Command::Bench(BenchArguments { command: Some(BenchCommand::Compare(arguments)), .. }) => {
+            Ok(bench::compare(&arguments))
+        }
         Command::Bench(BenchArguments { experiment: arguments, .. }) => Ok(bench::experiment(&arguments)),
         Command::Calibrate(arguments) => Ok(calibrate::calibrate(&arguments)),
         Command::New(arguments) => new::new(&arguments),

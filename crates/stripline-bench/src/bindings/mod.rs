@@ -34,7 +34,7 @@ use worker::Workers;
 
 pub(crate) use rust_end::{EndJob, perform};
 
-/// The number of runs of each comparison. The interval of their median covers 97 %, or 75 % in a
+/// The number of runs of each comparison. The interval of their median covers 95 %, or 75 % in a
 /// quick run.
 const RUNS: u32 = 6;
 const QUICK_RUNS: u32 = 3;

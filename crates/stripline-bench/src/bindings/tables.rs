@@ -7,15 +7,16 @@ use crate::report::{Measured, Section};
 
 impl Measured for BindingReport {
     fn head(&self) -> Vec<String> {
-        let meaning = "VALUE: the median over runs, with an interval; NULL: the same of the reference over itself. A \
+        let meaning = "VALUE: the median over runs, with an interval; NULL: the same of the reference over itself; \
+                       SMALLEST: the smallest difference that these runs could show. A \
                        figure is the first name over the second; TIMES are of a packet or a round trip of both.";
         let runs = format!("{} runs of {} rounds. {meaning}", self.runs, self.rounds);
         vec![self.machine.to_string(), runs]
     }
 
     fn sections(&self) -> Vec<Section> {
-        let titles = ["FIGURE", "VALUE", "INTERVAL", "NULL", "TIMES", "AIM", ""];
-        let grid = figure::grid(&titles, &["TIMES", "NULL", "INTERVAL"], &self.figures);
+        let titles = ["FIGURE", "VALUE", "INTERVAL", "NULL", "SMALLEST", "TIMES", "AIM", ""];
+        let grid = figure::grid(&titles, &["TIMES", "NULL", "INTERVAL", "SMALLEST"], &self.figures);
         let mut section = Section { grid, ..Section::default() };
         for figure in &self.figures {
             let missing = figure.missing.iter().map(|reason| format!("not measured: {reason}"));

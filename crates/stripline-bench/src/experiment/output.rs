@@ -28,6 +28,14 @@ impl Measured for ExperimentReport {
         let times = "when it left each component, ms since the first send began; the median of the runs. IDEAL: for links that\n\
                      cost nothing, from the measured times of work. OVERSHOOT: how much longer than requested a component \
                      worked on a packet.\nOTHERS: the largest share of the processors that other programs used meanwhile.";
+        let coverages = self.cases.iter().filter_map(|case| case.over_ideal_coverage);
+        let times = match coverages.reduce(f64::min) {
+            Some(share) => format!(
+                "{times}\nINTERVAL: contains the true median of OVER IDEAL with {}.",
+                percent(Some(share))
+            ),
+            None => times.into(),
+        };
         let reordered = "packets that left a component after one with a higher number; the most of all runs; after an arrow: \
                          once\nresequenced. SENDS of the producer.";
         let outcomes = "ratios are medians over the runs, counts hold in each of them";

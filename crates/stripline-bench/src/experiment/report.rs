@@ -13,7 +13,7 @@ use super::stage::PlaceResult;
 use super::verdict::{self, Verdict};
 use crate::process::NoResult;
 use crate::statistics::{median, median_interval, percentile, pool};
-use crate::{Disturbance, Machine};
+use crate::{Disturbance, Machine, RESULT_FORMAT};
 
 /// The results of a whole experiment. `docs/experiment-file.md` describes the JSON form.
 ///
@@ -26,6 +26,8 @@ use crate::{Disturbance, Machine};
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct ExperimentReport {
+    /// The version of the JSON form.
+    pub format: u32,
     /// The name of the experiment.
     pub name: String,
     /// The description of the experiment.
@@ -76,8 +78,8 @@ pub struct CaseReport {
     pub over_ideal_low: Option<f64>,
     /// The upper end of the interval.
     pub over_ideal_high: Option<f64>,
-    /// The probability that the interval contains the true median: 0.75 for three runs, 0.97 for
-    /// six.
+    /// The probability that the interval contains the true median: 0.75 for three runs, 0.95
+    /// from six on.
     pub over_ideal_coverage: Option<f64>,
     /// How much longer than requested a component worked on a packet, in milliseconds: the median
     /// over the runs of the mean over packets and components. For work that waits, this is the
@@ -350,6 +352,7 @@ pub(super) fn report(
     });
     let cases: Vec<CaseReport> = cases.collect();
     ExperimentReport {
+        format: RESULT_FORMAT,
         name: experiment.name.clone(),
         title: experiment.title.clone(),
         source: experiment.source.clone(),

@@ -6,7 +6,7 @@ use super::case::Order;
 use super::file::{Experiment, counterpart};
 use super::report::{CaseReport, ExperimentRun, Status};
 use crate::Decision;
-use crate::statistics::median;
+use crate::statistics::median_interval;
 
 /// The verdict on a target of a case.
 ///
@@ -70,6 +70,7 @@ pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdic
         if let Some(most) = target.over_ideal {
             let text = format!("last packet over ideal <= {most}");
             let mut verdict = judge(report, text, &[report], report.over_ideal, |ratio| ratio <= most);
+            unless_within(&mut verdict, report.over_ideal_low.zip(report.over_ideal_high), most);
             unless_disturbed(&mut verdict, &[report]);
             verdicts.push(verdict);
         }
@@ -111,7 +112,10 @@ pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdic
             let pairs = report.runs.iter().zip(&other.runs);
             // Compare only runs of the same round.
             let ratios: Vec<f64> = pairs.map(|(own, reference)| own.last_ms / reference.last_ms).collect();
-            let mut verdict = judge(report, text, &[report, other], median(&ratios), |ratio| ratio <= *most);
+            let found = median_interval(&ratios);
+            let value = found.map(|found| found.value);
+            let mut verdict = judge(report, text, &[report, other], value, |ratio| ratio <= *most);
+            unless_within(&mut verdict, found.map(|found| (found.low, found.high)), *most);
             unless_disturbed(&mut verdict, &[report, other]);
             verdicts.push(verdict);
         }
@@ -124,11 +128,19 @@ fn worst(report: &CaseReport, of: impl Fn(&ExperimentRun) -> f64) -> Option<f64>
     report.runs.iter().map(of).reduce(f64::max)
 }
 
+/// Replaces the verdict on a ratio if the interval of the ratio contains the target.
+fn unless_within(verdict: &mut Verdict, interval: Option<(f64, f64)>, target: f64) {
+    let is_within = interval.is_some_and(|(low, high)| low < target && target < high);
+    if is_within && matches!(verdict.outcome, Decision::Met | Decision::Missed) {
+        verdict.outcome = Decision::NotDecided;
+    }
+}
+
 /// Replaces the verdict on a time if a run was disturbed. Counts of packets stay judged: no
 /// disturbance excuses a loss.
 fn unless_disturbed(verdict: &mut Verdict, reports: &[&CaseReport]) {
     let mut runs = reports.iter().flat_map(|report| &report.runs);
-    if matches!(verdict.outcome, Decision::Met | Decision::Missed)
+    if matches!(verdict.outcome, Decision::Met | Decision::Missed | Decision::NotDecided)
         && runs.any(|run| run.disturbance.is_disturbed())
     {
         verdict.outcome = Decision::NotJudged;
@@ -198,6 +210,18 @@ mod tests {
         let (a, mut b) = (run(100.0, 20), run(100.0, 0));
         b.stages[0].missing = 1;
         assert_eq!(outcomes(vec![a], vec![b]), [Met, Met, Missed, Met, Met]);
+    }
+
+    #[test]
+    fn a_target_inside_the_interval_is_not_decided() {
+        use Decision::{Met, Missed, NotDecided};
+        let outcomes = |a: [f64; 3], b: [f64; 3]| -> Vec<Decision> {
+            let [a, b] = [a, b].map(|times| Ok(times.map(|ms| run(ms, 0)).into()));
+            verdicts(vec![a, b]).into_iter().map(|verdict| verdict.0).collect()
+        };
+        assert_eq!(outcomes([100.0; 3], [100.0; 3]), [Met, Missed, Met, Met]);
+        let told = outcomes([100.0, 100.0, 102.0], [103.0; 3]);
+        assert_eq!(told, [NotDecided, Missed, Met, NotDecided]);
     }
 
     #[test]

@@ -46,7 +46,7 @@ use crate::machine::allowed_cpus;
 use crate::process::Launcher;
 use crate::rounds::{Interruption, Progress, Repeats, take_turns};
 use crate::statistics::median;
-use crate::{Disturbance, Machine};
+use crate::{Disturbance, Machine, RESULT_FORMAT};
 
 /// The sizes of a full run.
 const SIZES: [usize; 8] = [8, 32, 64, 256, 1024, 8192, 65_536, 1 << 20];
@@ -63,7 +63,7 @@ const SECONDS: (f64, f64) = (0.1, 3.0);
 /// The time that a run needs in addition to measuring, as a first estimate: processes start and
 /// find each other.
 const OVERHEAD_S: f64 = 0.2;
-/// The number of runs of each group. The interval of their median covers 97 %, or 75 % in a quick
+/// The number of runs of each group. The interval of their median covers 95 %, or 75 % in a quick
 /// run.
 const RUNS: u32 = 6;
 const QUICK_RUNS: u32 = 3;
@@ -157,6 +157,7 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
     let noise = report::percentiles(&results.iter().flat_map(|result| result.of(&noise)).collect::<Vec<_>>());
     let rows = report::rows(&results).into_iter().filter(|row| row.what != Subject::Noise.name()).collect();
     Ok(Report {
+        format: RESULT_FORMAT,
         machine: Machine::here(),
         rounds: completed,
         seconds_per_run,

@@ -19,6 +19,8 @@ use crate::usage::Usage;
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
+    /// The version of the JSON form.
+    pub format: u32,
     /// The machine of the measurement.
     pub machine: Machine,
     /// Number of runs of each group of cases. Each run has separate processes, and the order of the

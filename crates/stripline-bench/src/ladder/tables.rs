@@ -25,7 +25,7 @@ impl Measured for Report {
         let coverage = coverage.map_or_else(|| "-".into(), |coverage| format!("{:.0}", coverage * 100.0));
         let ratios = format!(
             "the median over runs, and an interval that covers it with {coverage} %; NULL: the interval of the reference \
-             over itself. Not decided: a null wider than the distance to the target, a target inside the interval, or \
+             over itself; SMALLEST: the smallest difference that these runs could show. Not decided: a null wider than the distance to the target, a target inside the interval, or \
              fewer than 3 runs"
         );
         let one_way = "between two processes (inproc: threads), one processor each; for memcpy, one copy.\nTypical: half \
@@ -44,8 +44,8 @@ impl Measured for Report {
         ];
         let measured = optional.into_iter().filter(|(.., grid)| !grid.rows.is_empty());
         sections.extend(measured.map(|(title, text, grid)| Section::new(title, text, grid)));
-        let titles = ["RATIO", "VALUE", "INTERVAL", "NULL", "NEAR", "FAR", "TARGET", ""];
-        let grid = figure::grid(&titles, &["FAR", "NEAR", "NULL", "INTERVAL"], &self.ratios);
+        let titles = ["RATIO", "VALUE", "INTERVAL", "NULL", "SMALLEST", "NEAR", "FAR", "TARGET", ""];
+        let grid = figure::grid(&titles, &["FAR", "NEAR", "NULL", "INTERVAL", "SMALLEST"], &self.ratios);
         sections.push(Section { lines: self.absent(), ..Section::new("RATIOS", ratios, grid) });
         sections
     }

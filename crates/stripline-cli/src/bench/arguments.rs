@@ -1,4 +1,4 @@
-//! The arguments of `stripline bench bindings`.
+//! The arguments of `stripline bench bindings` and `stripline bench compare`.
 
 use std::path::PathBuf;
 
@@ -54,4 +54,35 @@ pub(crate) struct BindingsArguments {
 
     #[command(flatten)]
     pub json: JsonArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline bench ladder --output old.json                    before a change\n  \
+    stripline bench compare old.json new.json                   which differences are real?\n  \
+    stripline bench compare old.json new.json --limit 10        exit code 1 beyond 10 %\n  \
+    stripline bench compare old.json new.json --json            for a script\n\n\
+    The results are two of the ladder, or two of one experiment. A difference is real if the interval of the ratio \
+    (Mann-Whitney, 95 %) does not contain 1, and the ratio is further from 1 than the null comparisons are wide. Else \
+    the table has the smallest difference that these runs could show. Fewer than 4 runs in each result, or disturbed \
+    runs, decide nothing. An experiment has no null comparison, so the spread of its runs decides alone.\n\n\
+    Exit codes: 0 nothing is slower beyond the limit, 1 something is, 2 a file is not such a result.")]
+pub(crate) struct CompareArguments {
+    /// The result before (JSON)
+    pub old: PathBuf,
+
+    /// The result after
+    pub new: PathBuf,
+
+    /// By how many percent a figure may be slower, 0 to 1000
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = percent)]
+    pub limit: f64,
+
+    #[command(flatten)]
+    pub json: JsonArguments,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let value = text.parse().map_err(|_| "it is not a number".to_string())?;
+    if (0.0..=1000.0).contains(&value) { Ok(value) } else { Err("it must be from 0 to 1000".into()) }
 }

@@ -1,6 +1,7 @@
 //! `stripline bench`: runs a benchmark, shows the progress, and writes the results.
 
 pub(crate) mod arguments;
+mod compare;
 mod experiment;
 
 use std::path::Path;
@@ -22,6 +23,7 @@ use crate::show::print;
 use crate::table::Table;
 use crate::terminal;
 
+pub(crate) use compare::compare;
 pub(crate) use experiment::experiment;
 
 use arguments::BindingsArguments;

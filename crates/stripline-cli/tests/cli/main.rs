@@ -9,6 +9,7 @@ mod bindings;
 mod call;
 mod closed_pipe;
 mod common;
+mod compare;
 mod component_in_c;
 mod control;
 mod control_peers;
