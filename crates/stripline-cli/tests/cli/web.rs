@@ -470,7 +470,7 @@ fn parse_metrics(text: &str) -> Vec<(String, String, f64)> {
     for line in text.lines() {
         if let Some(head) = line.strip_prefix("# TYPE ") {
             let (name, kind) = head.split_once(' ').unwrap();
-            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            assert!(["counter", "gauge", "histogram", "summary"].contains(&kind), "{line}");
             assert!(families.insert(name.to_string()), "twice: {line}");
         } else if !line.starts_with("# HELP ") {
             let (name, value) = line.rsplit_once(' ').unwrap();
