@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::time::Duration;
 
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
@@ -10,6 +11,8 @@ use stripline::{Error, Result};
 
 /// The wanted size of the kernel's queue in bytes. The system may allow less.
 const QUEUE_BYTES: usize = 8 << 20;
+/// The longest wait of a receive: the time to a stop.
+const RECEIVE_TIME: Duration = Duration::from_millis(50);
 /// The interface that no datagram leaves the host by.
 const LOOPBACK: &str = "lo";
 
@@ -70,7 +73,8 @@ impl Address {
         Ok(Self { at, interface: interface.into() })
     }
 
-    /// Returns a socket that receives at the address, also as a member of a group.
+    /// Returns a socket that receives at the address, also as a member of a group. A receive waits
+    /// for a short time.
     ///
     /// # Errors
     /// The system refuses. The error names the address.
@@ -98,7 +102,7 @@ impl Address {
         }
         sockopt::set_socket_recv_buffer_size(&socket, QUEUE_BYTES)?;
         let socket = UdpSocket::from(socket);
-        socket.set_nonblocking(true)?;
+        socket.set_read_timeout(Some(RECEIVE_TIME))?;
         Ok(socket)
     }
 

@@ -64,12 +64,19 @@ impl Batch {
         self.room
     }
 
-    /// Receives datagrams without a wait: as many as `payloads` has room for, if the layout has a
-    /// payload. Returns their number.
+    /// Receives datagrams that have arrived, or with `waits` waits for the first one for the time
+    /// that the socket sets: as many as `payloads` has room for, if the layout has a payload.
+    /// Returns their number.
     ///
     /// # Errors
     /// `WouldBlock` if nothing has arrived.
-    pub fn receive(&mut self, socket: &UdpSocket, split: Split, payloads: &mut [u8]) -> io::Result<usize> {
+    pub fn receive(
+        &mut self,
+        socket: &UdpSocket,
+        waits: bool,
+        split: Split,
+        payloads: &mut [u8],
+    ) -> io::Result<usize> {
         let before = split.before.min(PROLOGUE_MAX);
         self.split = Split { before, ..split };
         self.lengths.clear();
@@ -88,16 +95,11 @@ impl Batch {
             let name = &mut self.names[index];
             (header.msg_name, header.msg_namelen) = (name.as_mut_ptr().cast(), NAME_BYTES as _);
         }
+        let flags = if waits { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
         // SAFETY: the descriptor is open. The first `count` messages were set above; all that they
         // point to lives for the call, and no two of them share memory.
         let received = unsafe {
-            libc::recvmmsg(
-                socket.as_raw_fd(),
-                self.messages.as_mut_ptr(),
-                count as _,
-                libc::MSG_DONTWAIT,
-                null_mut(),
-            )
+            libc::recvmmsg(socket.as_raw_fd(), self.messages.as_mut_ptr(), count as _, flags, null_mut())
         };
         let Ok(received) = usize::try_from(received) else { return Err(io::Error::last_os_error()) };
         self.room = (2 * received).clamp(BATCH_MIN, BATCH_MAX);

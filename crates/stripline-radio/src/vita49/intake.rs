@@ -148,7 +148,8 @@ impl Intake {
         }
     }
 
-    /// Receives and sends the datagrams that have arrived. Returns false if none had.
+    /// Receives and sends the datagrams that have arrived. Unless the source is ending, waits a
+    /// short time for the first one. Returns false if none has arrived.
     ///
     /// # Errors
     /// The socket fails; [`Error::Stopped`]: the samples are counted as missing.
@@ -163,7 +164,7 @@ impl Intake {
         let split =
             self.split.filter(|split| !is_ending && split.payload / size <= output.in_place_samples_max());
         let Some(split) = split else {
-            let received = match batch.receive(socket, Split { before: 0, payload: 0 }, &mut []) {
+            let received = match batch.receive(socket, !is_ending, Split { before: 0, payload: 0 }, &mut []) {
                 Ok(received) => received,
                 Err(error) => return self.nothing(&error),
             };
@@ -177,7 +178,7 @@ impl Intake {
         let each = split.payload / size;
         let count = (output.in_place_samples_max() / each).clamp(1, batch.room());
         let mut loan = output.loan(each * count)?;
-        let received = match batch.receive(socket, split, &mut loan) {
+        let received = match batch.receive(socket, true, split, &mut loan) {
             Ok(received) => received,
             Err(error) => return self.nothing(&error),
         };

@@ -140,12 +140,7 @@ impl Component for Vita49Source {
             let before = intake.counts.samples;
             match intake.turn(&socket, &mut batch, &mut output, false) {
                 Ok(true) => {}
-                Ok(false) => {
-                    update(&intake, false);
-                    if let Err(error) = stop.wait_readable(&socket) {
-                        break error;
-                    }
-                }
+                Ok(false) => update(&intake, false),
                 Err(error) => break error,
             }
             intake.note_time(before);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use stripline::ClockReference;
 use stripline::component::Value;
@@ -24,6 +25,11 @@ struct Bench {
 
 impl Bench {
     fn new(address: &str, set: &[(&str, Value)]) -> Self {
+        static BENCHES: AtomicU8 = AtomicU8::new(0);
+        // No other test gets the port in between.
+        let [.., high, low] = std::process::id().to_be_bytes();
+        let host = format!("127.{}.{low}.{}:", 1 | high >> 1, BENCHES.fetch_add(1, Ordering::Relaxed));
+        let address = &*address.replace("127.0.0.1:", &host);
         let free = UdpSocket::bind(address).unwrap().local_addr().unwrap();
         let mut harness = Harness::of::<Vita49Source>().property("address", free.to_string());
         let output = set.iter().find(|(name, _)| *name == "output");
